@@ -404,3 +404,14 @@ def test_models_say_what_their_columns_are(rng):
     assert "2 columns and 1 landmark," in says[0]
     assert "on 1 leading component of 2 columns," in says[1]
     assert gw.Ridge(alpha=0.1).fit(X, X[:, 0]).says.endswith("alpha = 0.1")
+
+
+def test_predictions_of_many_rows_are_those_of_each_and_bad_ones_are_named(rng, monkeypatch):
+    X, y = ring(rng)
+    fitted = gw.Logistic(features="landmarks").fit(X[:50], y[:50], pool=X)
+    whole = fitted.predict_proba(X)
+    monkeypatch.setattr("goalward.models.fitted.MAPPED", 64)
+    assert fitted.predict_proba(X) == pytest.approx(whole, abs=1e-12)
+    X[300, 1] = np.nan
+    with pytest.raises(NotFinite, match="row 300, column 1"):
+        fitted.predict_proba(X)

@@ -114,9 +114,7 @@ def suggest(
     X_labelled, X_pool = held(X_labelled), held(X_pool)
     ours = model is None or room_of(model) == OURS
     named = ours and bool(len(classes) or getattr(model, "classes", None) is not None)
-    if guesses is not None and X_pool is not None and n_rows(X_pool) == 0:
-        guesses = None  # there is nothing to choose
-    if guesses is not None:
+    if guesses is not None and X_pool is not None and n_rows(X_pool):
         model = OWN if model is None else model
         if not ours:
             raise BadParameter(

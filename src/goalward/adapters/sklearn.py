@@ -115,9 +115,7 @@ class Chained(Fixed):
 
     __call__ = transform
 
-    @property
-    def says(self) -> str:
-        return f"{getattr(self.map, 'says', 'columns')} of {described(self.steps)}"
+    says = property(lambda self: getattr(self.map, "says", "the columns of a map"))
 
 
 def from_sklearn(

@@ -214,9 +214,8 @@ class Landmarks(FeatureMap):
         whitened = vectors[:, kept] / np.sqrt(values[kept])
         columns = self.closeness(Z, size) @ whitened
         mean = columns.mean(axis=0)
-        size_of_all = float(((columns - mean) ** 2).sum())
-        equal = size_of_all <= 1e-12 * len(Z)  # all rows are
-        length = 1.0 if equal else float(np.sqrt((Z**2).sum() / size_of_all)) or 1.0
+        spread = float(((columns - mean) ** 2).sum())  # 0 where all rows are equal
+        length = np.sqrt((Z**2).sum() / spread) if spread > 1e-12 * len(Z) else 1.0
         return {**size, "weights": length * whitened, "mean": length * mean}
 
     def closeness(self, Z: Array, learned: Learned) -> Array:

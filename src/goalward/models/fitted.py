@@ -27,6 +27,7 @@ from goalward.core.arrays import (
 )
 from goalward.core.card import card
 from goalward.core.labels import clean_weights
+from goalward.core.pool import as_pool, check_pool, n_rows
 from goalward.core.rows import Candidates, Labelled, check_columns, clean_rows, held
 from goalward.errors import Separable, Unsupported
 from goalward.models.linear import LinearModel
@@ -46,6 +47,9 @@ KINDS = {"class": "one class for each row", "labels": "several labels", "numbers
 
 WEAKEST = 2e-4
 """Penalty (C = 1e4) up to which steps from a separable fit are refused: they rank rows badly."""
+
+MAPPED = 2**13
+"""Rows that go through a feature map together: what it makes of them stays in the cache."""
 
 FOLDS = 5
 """Fits that take the place of leave-one-out where it would take too long."""
@@ -145,7 +149,6 @@ class Fitted:
         if self.columns is not None:
             check_columns(X, self.columns, name)
         if self.transform is not None:
-            # Of what a map of ours makes of a bad number the row would be told, but not the column.
             X = self.transform(clean_rows(X, name) if finite and self.portable else X)
         rows = clean_rows(X, name, n_features=self.n_features, finite=finite)
         if is_sparse(rows) and not array_api_compat.is_numpy_array(self.params):
@@ -164,8 +167,14 @@ class Fitted:
         return like(clean_weights(weights, n_rows, "weights"), self.params, dtype=self.params.dtype)
 
     def logits(self, X: object) -> Float[Array, "n k"]:
-        """Return the logits of raw rows."""
-        return self.logits_of(self.features(X))
+        """Return the logits of raw rows; those that go through a map, block by block."""
+        X = held(X)
+        if self.transform is None or not self.portable or n_rows(X) <= MAPPED:
+            return self.logits_of(self.features(X))
+        check_pool(X, "X")
+        blocks = as_pool(X, "X").blocks(MAPPED)
+        parts = [self.logits_of(self.features(part, finite=False)) for _, part in blocks]
+        return namespace(parts[0]).concat(parts, axis=0)
 
     def logits_of(self, rows: Rows) -> Float[Array, "n k"]:
         """Return the logits of preprocessed rows."""

@@ -15,7 +15,8 @@ from goalward.core.kernels.compiled import accelerated
 from goalward.core.pool import Pool
 from goalward.errors import BadParameter, ShapeMismatch
 from goalward.models import Fitted
-from goalward.strategies.engine import MAPPED, Engine, Reader, ScanResult, is_large
+from goalward.models.fitted import MAPPED
+from goalward.strategies.engine import Engine, Reader, ScanResult, is_large
 from goalward.strategies.selectors import Best
 from goalward.strategies.strategy import Request
 from goalward.utility.utility import Rule, chunk_rows
@@ -103,6 +104,5 @@ def block_rows(pool: Pool, fitted: Fitted, block: int | None) -> int:
     itemsize = 4 if str(pool.dtype).endswith(("float32", "float16")) else 8
     grid = chunk_rows(fitted.n_classes)
     width = max(pool.width or 1000, fitted.n_features if fitted.model.is_linear else 0)
-    wanted = 2**26 // (itemsize * width) if fitted.transform is None else MAPPED
-    wanted = wanted if block is None else block
+    wanted = block or (MAPPED if fitted.transform is not None else 2**26 // (itemsize * width))
     return max(1, -(-wanted // grid)) * grid

@@ -20,6 +20,7 @@ from goalward.core.pool import as_pool
 from goalward.core.rows import Candidates
 from goalward.labels import warn_if_vacuous
 from goalward.models import Fitted, Labelled
+from goalward.models.fitted import MAPPED
 from goalward.strategies.selectors import Best
 from goalward.utility.utility import (
     RowScores,
@@ -57,10 +58,6 @@ class ScanResult:
         new = ~np.isin(positions, self.positions)
         positions = np.append(self.positions, positions[new])
         return replace(self, positions=positions, values=np.append(self.values, values[new]))
-
-
-MAPPED = 2**13
-"""Rows that go through a feature map together."""
 
 
 class Engine(Protocol):
@@ -124,7 +121,6 @@ def _shared(
         return (look(*block) for block in pool.blocks(size))
     jobs, total, grid = cores(), len(pool), chunk_rows(fitted.n_classes)
     wanted = max(size, min(-(-total // (8 * jobs)), LARGE // 8 // (pool.width or 1000)))
-    # What a map makes of a block stays in the cache until it is scored.
     wanted = wanted if fitted.transform is None else MAPPED
     size = -(-wanted // grid) * grid
 
