@@ -329,3 +329,11 @@ def test_labels_that_are_arrays_of_no_dimension_are_labels():
     tensors = [SimpleNamespace(item=lambda: 1, ndim=0) for _ in range(2)]
     found = gw.suggest(None, X[:2], tensors, X)
     assert "2 labels of fewer than two classes: too few to fit Logistic" in found.says
+
+
+@pytest.mark.parametrize("model", [RandomForestClassifier(5), LinearSVC()], ids=repr)
+@pytest.mark.parametrize("labels", [["a"] * 3, ["a", "b", "b"]])
+def test_columns_of_any_scale_are_ranked_before_and_after_two_classes(model, labels):
+    rows = np.random.default_rng(0).random((100, 2)) * [1e6, 1e-4]
+    found = gw.suggest(model, rows[:3], labels, rows, batch=4, exclude=range(3))
+    assert len(found.rows) == 4

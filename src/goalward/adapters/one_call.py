@@ -14,9 +14,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from goalward.adapters.sklearn import from_classifier, from_estimator, is_logistic
+from goalward.adapters.sklearn import behind, from_classifier, from_estimator, is_logistic
 from goalward.adapters.torch import from_head, network_in
 from goalward.core.arguments import LEARNERS, described, in_place, room_of
+from goalward.core.arrays import is_sparse
 from goalward.core.draws import reference_rows
 from goalward.core.labels import as_classes, clean_weights, encode, find_classes, plain
 from goalward.core.pool import check_pool, n_rows
@@ -35,7 +36,7 @@ from goalward.errors import (
 from goalward.goals import Goal
 from goalward.labels.opinion import Opinion
 from goalward.models import Fitted
-from goalward.models.features import fitted_maps
+from goalward.models.features import Linear, fitted_maps
 from goalward.models.linear_fit import FEW
 from goalward.models.logistic import Logistic
 from goalward.models.refitted import last_step
@@ -219,9 +220,7 @@ def model_for(
     if len(classes):
         encode(labels, as_classes(classes), "y_labelled", least=0)
     elif labels:
-        find_classes(
-            labels
-        )  # raises for missing ones, which classifiers refuse in words of their own
+        find_classes(labels)  # refuses missing ones in our words, not in the classifier's
     ours = room_of(model) == OURS
     name = "Logistic" if ours else _name(model)
     many = f"{len(labels)} label{'s' * (len(labels) != 1)}"
@@ -327,10 +326,15 @@ def _stand_in(
     rows = X if y else reference_rows(X_pool if X is None or n_rows(X) == 0 else X)[:1]
     features = rows if through is None else through(rows)
     features = features if y else features[:0]
-    learner = model.having(opinion=None) if room_of(model) == OURS else Logistic()
+    # Of a model that is not ours the features may have any scale.
+    scaled = "linear" if is_sparse(features) else [Linear(tame=True)]
+    ours = room_of(model) == OURS
+    learner = model.having(opinion=None) if ours else Logistic(features=scaled)
     C = learner.C if learner.C != "loo" else 1.0
     learner = learner.having(C=C, classes=names, penalize_intercept="until-seen")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenClass)
-        fitted = learner.fit(features, y, pool=X_pool)
-        return fitted if through is None else replace(fitted, transform=through)
+        if through is None:
+            return learner.fit(features, y, pool=X_pool)
+        pool = through(reference_rows(X_pool)) if n_rows(X_pool) else None
+        return behind(through, learner.fit(features, y, pool=pool))

@@ -118,6 +118,12 @@ class Chained(Fixed):
     says = property(lambda self: getattr(self.map, "says", "the columns of a map"))
 
 
+def behind(steps: Callable[[Any], Any], fitted: Fitted) -> Fitted:
+    """Return a model whose rows go through some steps first."""
+    map = steps if fitted.transform is None else Chained(steps, fitted.transform)
+    return replace(fitted, transform=map)
+
+
 def from_sklearn(
     estimator: Any,
     X: object,
@@ -157,8 +163,7 @@ def from_sklearn(
     unseen = not set(classes) <= set(np.ravel(model.classes_).tolist())
     own: Fitted | None = getattr(model, "fitted_", None)
     if own is not None and transform is not None:
-        map = transform if own.transform is None else Chained(transform, own.transform)
-        own = replace(own, transform=map)
+        own = behind(transform, own)
     if own is not None and not unseen:
         return own
     fitted = own or _as_softmax(model, transform, X, y, sample_weight)

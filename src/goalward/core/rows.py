@@ -75,8 +75,8 @@ def clean_rows(
         raise Empty(f"{name} has no rows; it needs at least 1. Pass some rows.")
     if n_features is not None and rows.shape[1] != n_features:
         raise ShapeMismatch(
-            f"{name} must have {n_features} features, as the labelled rows have, got {rows.shape[1]}. "
-            "Build all of them with the same features, in order."
+            f"{name} must have {n_features} features, as the rows of the model have, got {rows.shape[1]}. "
+            "Build labelled rows and pool with the same features, in order."
         )
     if rows.shape[1] == 0:
         raise ShapeMismatch(f"{name} has no features; it needs at least 1. Add a column.")
