@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -260,3 +261,25 @@ def test_a_column_of_guesses_from_the_command_line(table):
     label(table, "q\n", *columns)
     with pytest.raises(BadParameter, match="made with --guesses llm, got sure"):
         label(table, "q\n", "--guesses", "sure")
+
+
+@pytest.mark.parametrize("kind", ["class", "numbers"])
+def test_answers_that_the_table_has_are_the_first_ones(tmp_path, kind):
+    given = ["7.5", "2", "", ""] if kind == "numbers" else ["good", "bad", "", "unheard of"]
+    rows = {"text": ["so fine", "so dull", "so so", "a bore"], "size": [1, 2, 3, 4]}
+    name = "price" if kind == "numbers" else "answer"
+    place = tmp_path / "films.csv"
+    pl.DataFrame({**rows, name: given}).write_csv(place)
+    how = ["--number", "price"] if kind == "numbers" else ["--classes", "good,bad"]
+    run = ["label", str(place), *how, "--embeddings", "tfidf", "--create-only"]
+    assert RUN.invoke(app, run, catch_exceptions=False).exit_code == 0
+    with gw.Study.open(place.with_suffix(".labels.db")) as study:
+        assert study.state.labels == (
+            {0: 7.5, 1: 2.0} if kind == "numbers" else {0: "good", 1: "bad"}
+        )
+        assert name not in study.state.pool["numeric"], "what is asked is no feature"
+
+
+def test_a_folder_is_said_to_be_no_study(tmp_path):
+    with pytest.raises(GoalwardError, match="is not the file of a study"):
+        RUN.invoke(app, ["status", str(tmp_path)], catch_exceptions=False)

@@ -216,10 +216,14 @@ def _study(options: LabelOptions) -> gw.Study:
         options = replace(options, table=table, text="text", dev="20%", classes=classes)
     if options.table is None:
         raise BadParameter("TABLE is missing. Name a file: goalward label reviews.csv")
+    from goalward.studio.study.study import resumed
+
     path, place = str(options.table), options.study or str(_default_place(options.table))
     with spinner("opening the study") as tick:
         if exists(place):
-            study = _resumed(place, path, tick)
+            study, added = resumed(place, path, tick)
+            if added:
+                Terminal(stderr=True).print(f"{added} new rows were added.")
             _check_options(study, place, options)
             return study
         return _created(place, path, options, tick)
@@ -228,12 +232,14 @@ def _study(options: LabelOptions) -> gw.Study:
 def _created(place: str, path: str, options: LabelOptions, tick: Callable[[str], None]) -> gw.Study:
     from goalward.studio.study.ledger import WAIT
     from goalward.studio.study.settings import usual_learner
+    from goalward.studio.study.study import tell_given
+    from goalward.studio.tables.embeddings import first_labels
 
-    names, answers = options.names, dict[int, str]()
+    names, answers, given = options.names, dict[int, str](), None
     if Path(path).is_dir() or not Path(path).exists():  # reading says what is missing
-        from goalward.studio.tables.embeddings import first_labels
-
         names, answers = first_labels(gw.tables.read_table(path), names)
+    elif options.kind != "labels":
+        given, options = _given(path, options)
     if not names:
         raise BadParameter(
             "A new study needs two classes or more. Name them with --classes positive,negative; where "
@@ -268,17 +274,26 @@ def _created(place: str, path: str, options: LabelOptions, tick: Callable[[str],
     )
     # The name of a subfolder is an answer, which may be corrected like any.
     study.tell_many(answers.items(), by="folder")
+    if given is not None:
+        tell_given(study, given)
     return study
 
 
-def _resumed(place: str, path: str, tick: Callable[[str], None]) -> gw.Study:
-    """Return the study of a table, with rows that were appended meanwhile."""
-    from goalward.studio.study.study import resumed
+def _given(path: str, options: LabelOptions) -> tuple[str | None, LabelOptions]:
+    """Return the column that has answers to some rows, and the options with it as no feature."""
+    from goalward.studio.tables.columns import ANSWERS, Kinds
 
-    study, added = resumed(place, path, tick)
-    if added:
-        Terminal(stderr=True).print(f"{added} new rows were added.")
-    return study
+    how: dict[str, Any] = {"separator": options.separator, "encoding": options.encoding}
+    frame = gw.tables.read_table(path, **how, sheet=options.sheet)
+    given = next((c for c in frame.columns if c == options.number or ANSWERS.match(c)), None)
+    if given is None or given != options.number:
+        return given, options
+    kinds = Kinds.of(frame.drop(given))
+    numbers, values = (",".join(names) for names in (kinds.numbers, kinds.categories))
+    text = options.text or ",".join(kinds.texts) or None
+    numeric, category = options.numeric or numbers, options.category or values
+    alone = options.alone or not (numeric or category)
+    return given, replace(options, text=text, numeric=numeric, category=category, alone=alone)
 
 
 def _default_place(table: Path) -> Path:

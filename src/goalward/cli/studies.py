@@ -79,7 +79,7 @@ def _event_log(place: str) -> Result:
 
 def _show_status(report: dict[str, Any]) -> None:
     """Print what matters first, then the counts, the rounds and the rules."""
-    for line in (report["headline"], report["advice"]["reason"]):
+    for line in dict.fromkeys((report["headline"], report["advice"]["reason"])):
         console.print(line, style="bold", soft_wrap=True)
     console.print(_counts(report), soft_wrap=True)
     for line in (*report["agreement"], *report["reliability"]):

@@ -1,7 +1,5 @@
 """Learning curves as a table, with areas, ranks and differences."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from dataclasses import dataclass, field
 from pathlib import Path

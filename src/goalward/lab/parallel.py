@@ -1,7 +1,5 @@
 """Sessions on processes with one BLAS thread each; finished ones are kept on disk."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import deque

@@ -1,7 +1,5 @@
 """One simulated labelling session: fit, suggest, answer, again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property

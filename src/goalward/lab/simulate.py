@@ -1,7 +1,5 @@
 """Strategies compared on the same splits, in parallel and resumable."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Statistics over seeds and datasets: heights, intervals, ranks, differences."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -437,16 +437,14 @@ def is_plain(features: Any) -> bool:
     return maps_of(features) == PLAIN
 
 
-def fitted_maps(
-    features: Any, pool: Any, labelled: Any = None, *, encoded: bool = False
-) -> list[Any]:
-    """Return the maps fitted to a pool, or to the labelled rows where fewer are left in the pool.
+def fitted_maps(features: Any, pool: Any, known: Any = None, *, encoded: bool = False) -> list[Any]:
+    """Return the maps fitted to a pool, or to the known rows where fewer are left in the pool.
 
     What is fitted stays as it is. Columns that are `encoded` have one scale already.
     """
     maps, left = maps_of(features), 0 if pool is None else n_rows(pool)
-    if labelled is not None and left < max(n_rows(labelled), 1):
-        pool = labelled
+    if known is not None and left < max(n_rows(known), 1):
+        pool = known
     if encoded:
         maps = tuple(each.untamed() for each in maps)
     chooses = isinstance(features, str) and features.startswith("auto")

@@ -50,7 +50,7 @@ def study(tmp_path):
 
 
 SHOWN = {
-    "suggestion": (suggestion, ["utility", "the model says", "probability"]),
+    "suggestion": (suggestion, ["score", "the model says", "probability"]),
     "fitted": (lambda _: gw.Logistic().fit(X, TWO), ["24 labelled rows", "C = 1"]),
     "relabelled": (lambda _: gw.relabel(gw.Logistic().fit(X, TWO)), ["the model says", "doubt"]),
     "study": (study, ["12 of 24 rows have a label", "No model yet", "6"]),
@@ -104,4 +104,4 @@ def test_a_long_table_is_cut_and_says_so():
 def test_a_suggestion_before_any_label_has_no_probabilities():
     shown = gw.suggest(None, None, None, X, 3)._repr_html_()
     assert "the model says" not in shown
-    assert Page(shown).words.count("utility") == 1
+    assert Page(shown).words.count("score") == 1

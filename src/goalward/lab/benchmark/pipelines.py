@@ -1,7 +1,5 @@
 """Whole pipelines compared: which rows are labelled, and which model is fitted to them."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Tables and the figure of the benchmark, all from its CSV."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

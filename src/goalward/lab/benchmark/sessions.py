@@ -1,7 +1,5 @@
 """The sessions of the benchmark: which strategies, on which data, by which rules."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Sequence

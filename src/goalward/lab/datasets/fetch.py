@@ -1,7 +1,5 @@
 """Files of public data: found on disk, or downloaded and checked against a digest."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

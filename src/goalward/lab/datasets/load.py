@@ -1,7 +1,5 @@
 """Datasets by name, or a user's own table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Rows of numbers: KEEL's tables, letter, pictures, scikit-learn's sets, and generated ones."""
 
-from __future__ import annotations
-
 import gzip
 import io
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Sentences as vectors: rt-polarity and subj (Pang and Lee 2005, 2004), trec (Li and Roth 2002)."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tarfile

@@ -1,7 +1,5 @@
 """First-order against retrained utilities: the data of the paper's first figures."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import combinations
 from time import perf_counter

@@ -1,7 +1,5 @@
 """The paper's claims about first order against retraining."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The paper's claims about learning curves, on synth2 and real data, and about C."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 from typing import Any

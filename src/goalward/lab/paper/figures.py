@@ -1,7 +1,5 @@
 """The paper's figures, drawn from the findings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Everything a reproduction measured, and how a claim of the paper is judged by it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

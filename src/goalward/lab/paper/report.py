@@ -1,7 +1,5 @@
 """One self-contained page with the figures, the tables and the claims."""
 
-from __future__ import annotations
-
 import platform
 from base64 import b64encode
 from collections import Counter

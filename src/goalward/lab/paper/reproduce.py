@@ -1,7 +1,5 @@
 """`goalward reproduce`: run the paper, draw it, judge it, report it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from contextlib import suppress

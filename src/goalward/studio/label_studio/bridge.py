@@ -1,7 +1,5 @@
 """Keep a study and a Label Studio project in step: rows as tasks, annotations as answers."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

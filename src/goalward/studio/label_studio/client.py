@@ -1,7 +1,5 @@
 """The part of Label Studio's HTTP interface that a study needs."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator, Sequence

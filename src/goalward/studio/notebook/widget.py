@@ -1,7 +1,5 @@
 """A study in a notebook: one row at a time, answered by key and stored at once."""
 
-from __future__ import annotations
-
 import os
 from base64 import b64encode
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Signing in and out, links that work once, the files of the pages, and the page of a team."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from datetime import UTC, datetime
 from importlib.resources import files

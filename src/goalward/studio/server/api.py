@@ -1,7 +1,5 @@
 """The HTTP interface. Types are strict: row 3 is neither "3", 3.0 nor true."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing

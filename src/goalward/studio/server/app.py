@@ -1,7 +1,5 @@
 """The application: security checks, then the pages and the HTTP interface of one or more studies."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial

@@ -1,7 +1,5 @@
 """Authentication and roles. The table in docs/how-to/accounts.csv mirrors the one below."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

@@ -1,7 +1,5 @@
 """Monitoring: logs as JSON lines, and the health check."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

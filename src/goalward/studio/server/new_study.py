@@ -1,7 +1,5 @@
 """Creating a study on the page: a table is chosen or uploaded, its columns are named, it begins."""
 
-from __future__ import annotations
-
 import asyncio
 import filecmp
 import re
@@ -27,7 +25,7 @@ from goalward.studio.server.served_study import ServedStudy
 from goalward.studio.server.shown_rows import encodable
 from goalward.studio.study import Study
 from goalward.studio.study.ledger import WAIT
-from goalward.studio.study.study import resumed
+from goalward.studio.study.study import resumed, tell_given
 from goalward.studio.tables import Table
 from goalward.studio.tables.cells import texts
 from goalward.studio.tables.columns import ANSWERS, GIVEN, Kinds, is_missing, values_of
@@ -187,9 +185,7 @@ class NewStudy:
         read_format(path, sheet=wanted.sheet, isolated=True)
         study = Study.create(place, pool=table, classes=wanted.classes, timeout=WAIT)
         for column in answers:
-            cells = [(cell or "").strip() for cell in texts(table.read()[column])]
-            known = [(row, cell) for row, cell in enumerate(cells) if cell in wanted.classes]
-            study.tell_many(known, by="table")
+            tell_given(study, column)
         return study
 
     def sample(self) -> Study:

@@ -1,7 +1,5 @@
 """The pages: label, review, scores, the list of studies, and the documentation of the interface."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 from urllib.parse import urlencode
 

@@ -1,7 +1,5 @@
 """Checks of every request, before its body is read: any site in the same browser can send one."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from dataclasses import dataclass

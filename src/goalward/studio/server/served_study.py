@@ -1,7 +1,5 @@
 """Studies as they are served: rows for pages, live updates, and fits in the background."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

@@ -1,7 +1,5 @@
 """Rows as pages show them: plain data, cut where it is long, one row or a page of answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from threading import Lock

@@ -119,6 +119,7 @@ def readable(path: Path, timeout: float = 30.0) -> bool:
         return False
     except (OSError, sqlite3.Error) as error:
         foreign = any(words in str(error) for words in ("not a database", "unable to open"))
+        foreign = foreign or path.is_dir()
         if isinstance(error, sqlite3.Error) and not foreign:
             raise meaning(str(path), error) from error
         raise errors.NotAStudy(

@@ -97,7 +97,7 @@ def stop(state: State, price: float = PRICE, budget: int | None = None) -> Advic
     elif spent:
         reason = "The budget is spent: stop."
     elif state.ranking is None:
-        reason = f"No model yet: {answer.waits}."
+        reason = headline(state)
     elif state.n_labels < ANSWERS or few:
         needed = f", and {EACH}{answer.each}, come first" if answer.each else " come first"
         lacking = f" ({', '.join(few[:3])})" if few else ""
@@ -161,9 +161,9 @@ def headline(state: State) -> str:
             "one among all rows (Search all rows): those least like the answered come first."
         )
     if (last := state.ranking) is None:
-        return "No model yet: the first one is on its way."
+        return "No model yet: the first one is fitted when the next rows are chosen."
     if _altered(state, last):
-        return "Answers were changed since the last fit: the accuracy is being measured again."
+        return "Answers were changed since the last fit: the next fit measures the accuracy again."
     good, answer = _good(state, last), state.settings.answer
     if gain_below_price(snapshots(state), price=PRICE).stop:
         most = f"{answer.amount(AHEAD * PRICE)}{answer.unit}"

@@ -174,7 +174,8 @@ class StudyModel:
             held: Pool = open_pool(rows.path)
             return held
         if hasattr(rows, "iloc"):
-            rows = pl.from_pandas(rows)
+            rows = rows.astype(object).where(rows.notna(), None)  # without pyarrow
+            rows = rows.tolist() if rows.ndim == 1 else pl.DataFrame(rows.to_dict("list"))
         texts = (
             isinstance(rows, (list, tuple, pl.Series)) and len(rows) and isinstance(rows[0], str)
         )

@@ -18,6 +18,7 @@ CHECK_PAUSE = 19.0
 # Studies of one process take turns: ten that fit at once would all be slow, and so would answers.
 _PREPARING = threading.BoundedSemaphore(1)
 _FITTING = threading.BoundedSemaphore(max(1, cores() // 2))
+ENDING = "The server is shutting down; rows are prepared and ranked when it starts again."
 
 
 class Refitter:
@@ -121,9 +122,7 @@ class Refitter:
     def _turn(self, turns: threading.Semaphore) -> Iterator[None]:
         while not turns.acquire(timeout=0.2):
             if self._ended:
-                raise GoalwardError(
-                    "The server is shutting down; the rows are ranked when it starts again."
-                )
+                raise GoalwardError(ENDING)
         try:
             yield
         finally:
@@ -131,9 +130,7 @@ class Refitter:
 
     def _prepare(self, message: str) -> None:
         if self._ended:
-            raise GoalwardError(
-                "The server is shutting down; the rows are prepared when it starts again."
-            )
+            raise GoalwardError(ENDING)
         self.preparing = message
         self._tell()
 

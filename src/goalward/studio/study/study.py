@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar, Unpack
 
 import numpy as np
+import polars as pl
 from sklearn.metrics import pairwise_distances_argmin_min
 
 from goalward.core.arguments import in_place
@@ -36,7 +37,7 @@ from goalward.studio.study.settings import Options, Settings, is_whole
 from goalward.studio.study.several_labels import LabelScores
 from goalward.studio.study.state import State
 from goalward.studio.study.why import Why, explain
-from goalward.studio.tables.cells import check_target, write_table
+from goalward.studio.tables.cells import check_target, texts, write_table
 from goalward.studio.tables.encoder import Tick, silent
 from goalward.studio.tables.table import Table
 from goalward.utility.known_labels import Todo
@@ -531,6 +532,18 @@ class Study:
         from goalward.studio.study.refitter import Refitter
 
         return Widget(self, Refitter(self), by=by, render=render)
+
+
+def tell_given(study: Study, column: str) -> None:
+    """Store the answers to some rows that a column of the table has already."""
+    frame, classes = study.pool.frame, study.seen.classes
+    assert frame is not None
+    cells = [(cell or "").strip() for cell in texts(frame[column])]
+    given: dict[int, Any] = {row: cell for row, cell in enumerate(cells) if cell in classes}
+    if study.seen.settings.kind == "numbers":
+        numbers = pl.Series(cells).cast(pl.Float64, strict=False)
+        given = {row: n for row, n in enumerate(numbers) if n is not None and math.isfinite(n)}
+    study.tell_many(given.items(), by="table")
 
 
 def resumed(place: Place, table: str, tick: Tick = silent) -> tuple[Study, int]:

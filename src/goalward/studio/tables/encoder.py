@@ -94,6 +94,8 @@ class Vectors(Encoder):
     width: int
 
     def transform(self, rows: Rows, tick: Tick = silent) -> NDArray[Any]:
+        if isinstance(rows, pl.DataFrame) and all(kind.is_numeric() for kind in rows.dtypes):
+            rows = rows.to_numpy()
         if isinstance(rows, pl.DataFrame) or (len(rows) and isinstance(rows[0], str)):
             raise BadInput(
                 f"The model reads vectors of {self.width} numbers that were made elsewhere, got rows of "

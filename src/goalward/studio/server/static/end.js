@@ -27,7 +27,7 @@ export const finished = () => wished || nothing;
 
 export function reached(now) {
   const left = now.rows - now.labels - now.skipped;
-  at("end-title").textContent = now.left === 0 ? "Every row is answered" : nothing ? "Nothing is left to ask you" : "So far";
+  at("end-title").textContent = now.left === 0 ? (now.labels < now.rows ? "No more rows to ask" : "Every row is answered") : nothing ? "Nothing is left to ask you" : "So far";
   const parts = [`${count(now.labels)} of ${count(now.rows)} rows have a label`];
   if (now.skipped) parts.push(`${count(now.skipped)} were skipped`);
   const words = [`${parts.join(", ")}.`];
@@ -39,7 +39,7 @@ export function reached(now) {
   at("end-headline").hidden = !said;
   at("stop").hidden = now.left === 0;
   at("end-rest").textContent = !now.model ? `There is no model yet: ${now.waits}, and it can predict the others.`
-    : left > 0 ? `The model of these answers can label the other ${count(left)} rows: download the table with ${now.kind === "numbers" ? "a number" : "a label and a probability"} for each.`
+    : left > 0 ? `The model of these answers predicts the rest: download the table with ${now.kind === "numbers" ? "a number" : "a label and a probability"} for each row that has content.`
       : "The download has your table with its labels.";
   for (const link of document.querySelectorAll("[data-predictions]")) {
     link.toggleAttribute("aria-disabled", !now.model);
