@@ -369,7 +369,8 @@ def ask_here(study: gw.Study, by: str) -> Result:
             break
         _show_row(study, rows[0])
         try:
-            line = typer.prompt(f"{len(study.state.labels)} labels", prompt_suffix=" > ").strip()
+            n = len(study.state.labels)
+            line = typer.prompt(f"{n} label{'s' * (n != 1)}", prompt_suffix=" > ").strip()
         except (typer.Abort, EOFError):
             break
         if line == "q":

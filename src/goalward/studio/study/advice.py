@@ -98,6 +98,8 @@ def stop(state: State, price: float = PRICE, budget: int | None = None) -> Advic
         reason = "The budget is spent: stop."
     elif state.ranking is None:
         reason = headline(state)
+    elif left < BACK and (gain is None or gain.high is None):
+        reason = f"Go on: {left} rows are left, too few to measure what more answers bring."
     elif state.n_labels < ANSWERS or few:
         needed = f", and {EACH}{answer.each}, come first" if answer.each else " come first"
         lacking = f" ({', '.join(few[:3])})" if few else ""
