@@ -54,7 +54,9 @@ def test_every_page_answer_and_megabyte_is_measured(tmp_path, capsys):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_memory_of_children_is_counted_apart():
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], **pipes) as child:
+        child.stdout.readline()  # it has begun, however busy the machine is
         own, children = memory(os.getpid())
         assert own > 50
         assert children >= megabytes(child.pid) > 1
