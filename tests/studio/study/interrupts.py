@@ -59,7 +59,9 @@ def check_lock(place):
         import psycopg
 
         with psycopg.connect(place) as other:
-            other.execute("SELECT version FROM goalward_study FOR UPDATE NOWAIT")
+            # A server ends what a closed connection had begun a moment after it was closed.
+            other.execute("SET lock_timeout = '20s'")
+            other.execute("SELECT version FROM goalward_study FOR UPDATE")
         return
     other = sqlite3.connect(place, timeout=0.0, isolation_level=None)
     try:
