@@ -59,7 +59,7 @@ def in_place(value: Any, name: str, example: str, has: str, lacks: str = "") -> 
 
 EXTRAS = {
     **dict.fromkeys(("PIL", "charset_normalizer", "fastexcel", "matplotlib"), "app"),
-    **dict.fromkeys(("platformdirs", "polars", "sqlalchemy"), "app"),
+    **dict.fromkeys(("platformdirs", "polars", "sqlalchemy", "xlsxwriter"), "app"),
     **dict.fromkeys(("fastapi", "httpx", "jinja2", "starlette", "uvicorn"), "web"),
     **dict.fromkeys(("anywidget", "traitlets"), "notebook"),
     "distributed": "dask",

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import zipfile
+from datetime import UTC, date, datetime
 
 import numpy as np
 import polars as pl
@@ -281,14 +282,23 @@ def test_cells_of_every_kind_come_back_from_a_workbook(tmp_path):
             "whole": [-1, 2**53, 0, None],
             "large": [2**63 - 1, 1, -(2**63), None],
             "yes": [True, False, None, True],
-        }
+            "day": [date(2026, 11, 19), None, date(1900, 3, 1), date(2000, 2, 29)],
+            "time": [datetime(2026, 11, 19, 12, 30, 5), None, datetime(1999, 1, 1), None],
+        },
+        schema_overrides={"time": pl.Datetime("ms")},
     )
     write_table(frame, tmp_path / "t.xlsx")
     back = read_table(tmp_path / "t.xlsx")
     assert back.drop("large").equals(frame.drop("large"))
     assert [str(cell) for cell in back["large"]] == [str(cell) for cell in frame["large"]]
+    old = pl.DataFrame({"day": [date(1899, 1, 1)], "zone": [datetime(2026, 1, 2, tzinfo=UTC)]})
+    write_table(old, tmp_path / "old.xlsx")
+    assert read_table(tmp_path / "old.xlsx").row(0) == (
+        "1899-01-01",
+        "2026-01-02T00:00:00.000000+00:00",
+    )
     with zipfile.ZipFile(tmp_path / "t.xlsx") as archive:
-        assert b"<f>" not in archive.read("xl/sheet.xml")
+        assert b"<f>" not in archive.read("xl/worksheets/sheet1.xml")
     with pytest.raises(BadInput, match=r"32,767 characters in a cell, .* and 40,000"):
         write_table(pl.DataFrame({"a": ["x" * 40_000]}), tmp_path / "u.xlsx")
     assert not (tmp_path / "u.xlsx").exists()

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
-from zipfile import ZIP_DEFLATED, ZipFile
 
 import polars as pl
 import polars.selectors as cs
 
+from goalward.core.arguments import needing
 from goalward.core.files import refuse_existing, refuse_inputs, whole_file
 from goalward.errors import BadInput, DataMissing
 from goalward.studio.tables.read import read_table, suffix_of
@@ -190,23 +188,8 @@ def label_column(column: pl.Series) -> list[Any]:
 WRITTEN = (".csv", ".tsv", ".xlsx", ".jsonl", ".parquet")
 EXCEL_ROWS, EXCEL_COLUMNS, EXCEL_CELL = 2**20 - 1, 2**14, 2**15 - 1
 """Limits of an Excel sheet below its header, and the characters of a cell."""
-OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-PACKAGE = "http://schemas.openxmlformats.org/package/2006"
-SHEETS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-KIND = "application/vnd.openxmlformats-officedocument.spreadsheetml"
-WORKBOOK = {
-    "[Content_Types].xml": f'''<Types xmlns="{PACKAGE}/content-types"><Default Extension="rels"
-        ContentType="application/vnd.openxmlformats-package.relationships+xml"/>
-        <Override PartName="/xl/workbook.xml" ContentType="{KIND}.sheet.main+xml"/>
-        <Override PartName="/xl/sheet.xml" ContentType="{KIND}.worksheet+xml"/></Types>''',
-    "_rels/.rels": f'''<Relationships xmlns="{PACKAGE}/relationships">
-        <Relationship Id="r1" Type="{OFFICE}/officeDocument" Target="xl/workbook.xml"/></Relationships>''',
-    "xl/workbook.xml": f'''<workbook xmlns="{SHEETS}" xmlns:r="{OFFICE}">
-        <sheets><sheet name="Table" sheetId="1" r:id="r1"/></sheets></workbook>''',
-    "xl/_rels/workbook.xml.rels": f'''<Relationships xmlns="{PACKAGE}/relationships">
-        <Relationship Id="r1" Type="{OFFICE}/worksheet" Target="sheet.xml"/></Relationships>''',
-}
-"""The parts of an Excel file around its sheet."""
+DAY = "yyyy-mm-dd"
+FORM = {"default_date_format": f"{DAY} hh:mm:ss"}
 
 
 def check_target(
@@ -241,15 +224,21 @@ def write_table(
         elif suffix == ".jsonl":
             as_json(frame).write_ndjson(partial)
         elif suffix == ".xlsx":
-            _write_workbook(as_text(frame), partial, path.name)
+            _write_workbook(frame, partial, path.name)
         else:
             shown = as_text(frame) if raw else escaped(frame)
             shown.write_csv(partial, separator="\t" if suffix == ".tsv" else ",")
 
 
 def _write_workbook(frame: pl.DataFrame, path: Path, name: str) -> None:
-    """Write an Excel file of one sheet; texts are never formulas."""
-    lengths = frame.select(cs.string().str.len_chars().max().fill_null(0))
+    """Write an Excel file of one sheet: dates are dates, and texts are never formulas."""
+    with needing("An Excel file"):
+        from xlsxwriter import Workbook, exceptions
+    # Excel knows no dates before 1900, and no zones.
+    times = frame.select(cs.date() | cs.datetime(time_zone=None))
+    kept = [time for time in times if not (time.dt.year() < 1900).any()]
+    shown = as_text(frame).with_columns(kept)
+    lengths = shown.select(cs.string().str.len_chars().max().fill_null(0))
     longest = max(lengths.row(0), default=0) if lengths.width else 0
     if frame.height > EXCEL_ROWS or frame.width > EXCEL_COLUMNS or longest > EXCEL_CELL:
         raise BadInput(
@@ -257,26 +246,23 @@ def _write_workbook(frame: pl.DataFrame, path: Path, name: str) -> None:
             f"characters in a cell, as Excel has, got {frame.height:,}, {frame.width:,} and "
             f"{longest:,}. Write .csv or .parquet."
         )
-    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
-        for part, text in WORKBOOK.items():
-            archive.writestr(part, text)
-        with archive.open("xl/sheet.xml", "w", force_zip64=True) as sheet:
-            sheet.write(f'<worksheet xmlns="{SHEETS}"><sheetData>'.encode())
-            for row in chain([frame.columns], frame.iter_rows()):
-                sheet.write(f"<row>{''.join(map(_cell, row))}</row>".encode())
-            sheet.write(b"</sheetData></worksheet>")
+    plain = {"strings_to_formulas": False, "strings_to_urls": False, "constant_memory": True}
+    try:
+        with path.open("wb") as file, Workbook(file, plain | FORM) as book:
+            sheet, day = book.add_worksheet("Table"), book.add_format({"num_format": DAY})
+            looks = [day if kind == pl.Date else None for kind in shown.dtypes]
+            for column, kind in enumerate(shown.dtypes):
+                if kind.is_temporal():  # a narrow column shows no date
+                    sheet.set_column(column, column, 11 if kind == pl.Date else 19)
+            sheet.write_row(0, 0, shown.columns)
+            for at, row in enumerate(shown.iter_rows(), start=1):
+                for column, (value, look) in enumerate(zip(row, looks, strict=True)):
+                    sheet.write(at, column, _cell(value), look)
+    except exceptions.FileCreateError as error:
+        raise error.args[0] from error  # as the system said it
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return "<c/>"
-    if isinstance(value, bool):
-        return f'<c t="b"><v>{value:d}</v></c>'
-    # Excel computes with floats: whole numbers beyond them would lose digits.
+def _cell(value: Any) -> Any:
+    # Excel computes with finite floats: whole numbers beyond them would lose digits.
     large = isinstance(value, int) and abs(value) > EXACT
-    if not isinstance(value, str) and math.isfinite(value) and not large:
-        return f"<c><v>{value}</v></c>"
-    # What XML cannot hold is written as Excel does: _x0007_.
-    plain = re.sub(r"_(?=x[0-9A-Fa-f]{4}_)", "_x005F_", str(value))
-    plain = re.sub(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]", lambda c: f"_x{ord(c[0]):04X}_", plain)
-    return f'<c t="inlineStr"><is><t xml:space="preserve">{escape(plain)}</t></is></c>'
+    return str(value) if large or (isinstance(value, float) and not math.isfinite(value)) else value
