@@ -112,10 +112,12 @@ class DawidSkene:
         pattern = np.empty(len(ids), dtype=np.int64)
         pattern[row[alone]] = people[alone] * K + labels[alone]
         several, inner = np.unique(row[~alone], return_inverse=True)
-        table = np.zeros((len(several), A), dtype=np.int32)
+        table = np.zeros((len(several), max(A, 1)), dtype=np.int32)
         table[inner, people[~alone]] = labels[~alone] + 1
-        unique, at, counts = np.unique(table, axis=0, return_inverse=True, return_counts=True)
-        pattern[several] = A * K + at.ravel()
+        # As bytes: by axis, numpy would compare a row's columns one by one.
+        lines = table.view(f"V{4 * table.shape[1]}").ravel()
+        _, first, at, counts = np.unique(lines, True, True, True)
+        unique, pattern[several] = table[first], A * K + at
         shared = np.count_nonzero(unique, axis=1) > 1
         weights, answers = counts[shared, None], _listed(unique[shared])
         heard = np.bincount(answers[1], weights=weights[answers[0], 0], minlength=A)

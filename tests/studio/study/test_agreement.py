@@ -49,3 +49,20 @@ def test_one_label_everywhere_says_nothing_beyond_chance(study):
 def test_alone_nobody_agrees(study):
     study.tell(0, "a", by="ann")
     assert study.agreement() == []
+
+
+def test_all_pairs_are_found_however_many_answered_a_row(study):
+    rng = np.random.default_rng(1)
+    said = {by: {} for by in ("cy", "ann", "bo", "di")}
+    for row in range(40):
+        for by in rng.permutation(list(said))[: rng.integers(1, 5)]:
+            said[by][row] = str(rng.choice(["a", "b", "c"], p=[0.6, 0.3, 0.1]))
+            study.tell(row, said[by][row], by=str(by))
+    found = {(pair.one, pair.other): pair for pair in study.agreement()}
+    assert len(found) == 6
+    for (one, other), pair in found.items():
+        both = sorted(said[one].keys() & said[other].keys())
+        ours, theirs = ([said[by][row] for row in both] for by in (one, other))
+        assert one < other
+        assert (pair.rows, pair.same) == (len(both), sum(map(str.__eq__, ours, theirs)))
+        assert pair.kappa == pytest.approx(cohen_kappa_score(ours, theirs))

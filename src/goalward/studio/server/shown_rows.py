@@ -1,6 +1,6 @@
 """Rows as pages show them: plain data, cut where it is long, one row or a page of answers."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, Literal
@@ -136,22 +136,27 @@ def searchable_text(pool: StudyPool) -> pl.Series:
         if pool in SEARCHABLE:
             return SEARCHABLE[pool]
         # In blocks: a list of all would take more memory than the table.
-        blocks = [pl.Series([], dtype=pl.String)]
-        for first in range(0, pool.n_rows, BLOCK):
-            words = (encodable(text.casefold()) for text in _words(pool, first))
-            blocks.append(pl.Series(list(words), dtype=pl.String))
-        SEARCHABLE[pool] = pl.concat(blocks)
+        blocks = [_folded(_words(pool, first)) for first in range(0, pool.n_rows, BLOCK)]
+        SEARCHABLE[pool] = pl.concat([pl.Series([], dtype=pl.String), *blocks])
         return SEARCHABLE[pool]
 
 
-def _words(pool: StudyPool, first: int) -> Iterable[str]:
+def _folded(words: pl.Series) -> pl.Series:
+    # Of ASCII nothing is left to fold in lower case, and that is made without Python.
+    if (words.str.len_bytes() == words.str.len_chars()).all():
+        return words.str.to_lowercase()
+    return pl.Series([text.casefold() for text in words])
+
+
+def _words(pool: StudyPool, first: int) -> pl.Series:
     """Return each of some rows as one text."""
     if pool.table is not None:
         return pool.table.words(first, BLOCK)
+    rows = range(first, min(first + BLOCK, pool.n_rows))
     if pool.texts is not None:
-        return pool.texts[first : first + BLOCK]
-    rows = map(pool.show, range(first, min(first + BLOCK, pool.n_rows)))
-    return (" ".join(map(str, row["columns"].values())) for row in rows)
+        return pl.Series([encodable(pool.texts[row]) for row in rows], dtype=pl.String)
+    cells = (pool.show(row)["columns"].values() for row in rows)
+    return pl.Series([encodable(" ".join(map(str, row))) for row in cells], dtype=pl.String)
 
 
 def answered_rows(

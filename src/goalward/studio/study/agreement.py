@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from itertools import combinations
+from itertools import count, takewhile
 from typing import Any
 
 import numpy as np
@@ -80,18 +80,24 @@ def agreements(state: State) -> list[Agreement]:
     """Return how far every two annotators agree, on all labels where there are several; not for numbers."""
     if state.settings.kind == "numbers":
         return []
-    lines, found = state.shared, []
-    heard = {by: code for code, by in enumerate(lines.people)}
-    given = {by: np.flatnonzero(lines.by == heard[by]) for by in sorted(heard)}
-    for one, other in combinations(given, 2):
-        ours, theirs = given[one], given[other]
-        _, i, j = np.intersect1d(
-            lines.row[ours], lines.row[theirs], assume_unique=True, return_indices=True
-        )
-        ours, theirs = lines.label[ours[i]], lines.label[theirs[j]]
-        if n := len(ours):
-            same = int(np.count_nonzero(ours == theirs))
-            K = len(lines.texts)
-            often = np.bincount(ours, minlength=K) * np.bincount(theirs, minlength=K)
-            found.append(Agreement(one, other, n, same, wilson(same, n), int(often.sum()) / n**2))
+    lines = state.shared
+    names = sorted(lines.people)
+    by = np.array([names.index(name) for name in lines.people], dtype=np.int64)[lines.by]
+    order = np.lexsort((by, lines.row))
+    row, by, label = lines.row[order], by[order], lines.label[order]
+    # Lines of a row follow each other: those one apart, two apart, and so on make all pairs.
+    apart = takewhile(len, (np.flatnonzero(row[d:] == row[:-d]) for d in count(1)))
+    meet = [np.stack([i, i + d]) for d, i in enumerate(apart, start=1)]
+    if not meet:
+        return []
+    (one, other), (ours, theirs) = by[np.hstack(meet)], label[np.hstack(meet)]
+    pairs, place = np.unique(one * len(names) + other, return_inverse=True)
+    P, K = len(pairs), len(lines.texts)
+    often = [np.bincount(place * K + said, minlength=P * K) for said in (ours, theirs)]
+    luck = (often[0] * often[1]).reshape(P, K).sum(axis=1)
+    rows, same = np.bincount(place), np.bincount(place[ours == theirs], minlength=P)
+    found = []
+    for at, n, equal, by_chance in np.stack([pairs, rows, same, luck], axis=1).tolist():
+        one, other = (names[k] for k in divmod(at, len(names)))
+        found.append(Agreement(one, other, n, equal, wilson(equal, n), by_chance / n**2))
     return sorted(found, key=lambda pair: -pair.rows)

@@ -350,10 +350,11 @@ class State:
         table = ANSWERS.c
         several = table.row.in_(sa.select(ROWS.c.row).where(ROWS.c.n > 1))
         answers = table.label.not_in((SKIPPED, WITHDRAWN))
-        # Nothing of what stands now was replaced.
-        names = (sa.literal(0) if name == "before" else table[name] for name in NAMES)
+        # Nothing of what stands now was replaced, and when it was said is not asked.
+        told = ("by", "label", "row")
+        names = (table[name] if name in told else sa.literal(0) for name in NAMES)
         query = sa.select(*names).where(several, answers, table.ended.is_(None))
-        lines = self.reader.rows(query.order_by(table.id))
+        lines = self.reader.rows(query.order_by(table.row))
         return Columns(Said().grown([lines], self.seq), self.seq)
 
     @cached_property
