@@ -2,7 +2,7 @@
 import { cue } from "./cue.js";
 import { at, below, call, make } from "./net.js";
 
-const USES = [["text", "is read"], ["numeric", "numbers for the model"], ["category", "values for the model"], ["image", "path of a picture"], ["answers", "answers given already"], ["shown", "is only shown"]];
+const USES = [["text", "text, for you and the model"], ["numeric", "number, for the model"], ["category", "category, for the model"], ["image", "picture, by its path"], ["answers", "answers given already"], ["shown", "shown to you only"]];
 const PATIENCE = 600000; // a large table takes a while
 const WIDE = 6; // columns of the preview
 let chosen = null; // the table, and its sheet
