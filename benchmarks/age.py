@@ -240,8 +240,9 @@ def main(words: list[str] | None = None) -> None:
     add("--keep", type=Path, help="Folder in which made studies stay.")
     add("--out", type=Path, default=Path("out/age.csv"), help="File for the table.")
     given = parser.parse_args(words)
-    if not 1 <= given.clients <= given.clients * given.seconds <= SPARE:
-        parser.error(f"--clients times --seconds must be at most {SPARE:,}.")
+    most = SPARE + min(given.answers) // 10
+    if not 1 <= given.clients <= given.clients * given.seconds <= most:
+        parser.error(f"--clients times --seconds must be at most {most:,}.")
     lines: list[dict[str, float]] = []
     with ExitStack() as ends:
         folder = given.keep or Path(ends.enter_context(tempfile.TemporaryDirectory()))

@@ -4,7 +4,6 @@ import pytest
 
 from tests.conftest import need, some_heavy
 from tests.studio.server.conftest import PATIENCE, TOKEN, running
-from tests.studio.server.test_page import Person
 
 need("fastapi")
 need("playwright")
@@ -16,6 +15,7 @@ from playwright.sync_api import expect  # noqa: E402
 from goalward.studio import team as passphrase  # noqa: E402
 from goalward.studio.server import Auth, ServedStudy  # noqa: E402
 from goalward.studio.team import Team  # noqa: E402
+from tests.studio.server.test_page import Person  # noqa: E402
 
 WORDS = "four words of mine"
 WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

@@ -51,9 +51,9 @@ def kept(request, tmp_path):
     """A study of each kind in a file, and that of classes in PostgreSQL, with what is expected of it."""
     name, given = request.param, {"clock": lambda: BEGAN + 3000}
     if name == "postgresql":
+        place, name = request.getfixturevalue("postgres"), "class"
         import psycopg
 
-        place, name = request.getfixturevalue("postgres"), "class"
         unpacked(name, tmp_path)
         given["pool"] = tmp_path / TABLES[name]
         with psycopg.connect(place, autocommit=True) as connection:
