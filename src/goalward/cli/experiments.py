@@ -116,7 +116,7 @@ class BenchmarkOptions:
     part: str | None = Option(
         None,
         help="design, confirm (sets kept back until a recipe is fixed), factors (one setting changed "
-        "at a time), ceiling (with an oracle), or all of these: the default; features (rivals with the "
+        "at a time), ceiling (with an oracle), or all of these: the default; features (with the "
         "model of new studies); pipelines (rows and model, compared with scikit-learn's classifiers).",
     )
     dataset: list[str] | None = Option(None, "--dataset", "-d", help="Only this one; repeatable.")

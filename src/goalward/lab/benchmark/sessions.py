@@ -215,13 +215,8 @@ PARTS = {
     "factors": Part(FACTORS, RIVALS, [PROTOCOLS[name] for name in FACTOR_NAMES], seeds=2),
     # The oracle is slow; the sessions of the others are those of the main run.
     "ceiling": Part(FACTORS, (*RIVALS, ORACLE), [Protocol("ceiling")], seeds=2),
-    # The model of new studies, and the rivals that were named beforehand.
-    "features": Part(
-        CONFIRM,
-        (RECOMMENDED, "margin", "badge", "bait", "random"),
-        [Protocol("features", learner="features")],
-        seeds=20,
-    ),
+    # The model of new studies.
+    "features": Part(CONFIRM, protocols=[Protocol("features", learner="features")]),
     "quick": Part(
         DESIGN[::2], (*STRATEGIES, ORACLE), [Protocol(budget=100, pool=1000, test=1000)], seeds=2
     ),
