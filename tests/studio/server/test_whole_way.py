@@ -98,7 +98,9 @@ def walked(page, about, row_of, answers=40):
     with page.expect_download(timeout=PATIENCE) as download:
         page.click("#end [data-predictions]")
     name, content = download.value.suggested_filename, download.value.path().read_bytes()
-    return name, (pl.read_excel if name.endswith(".xlsx") else pl.read_csv)(io.BytesIO(content))
+    if name.endswith(".xlsx"):
+        return name, pl.read_excel(io.BytesIO(content))
+    return name, pl.read_csv(content, separator=";" if name.startswith("Briefe") else ",")
 
 
 @pytest.mark.parametrize(

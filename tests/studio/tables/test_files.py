@@ -467,3 +467,29 @@ def test_a_table_that_takes_too_much_memory_ends_its_own_process(tmp_path, monke
     (tmp_path / "t.csv").write_bytes(b"a,b\n" + b"1,2\n" * 4_000_000)
     with pytest.raises(BadInput, match=r"t.csv takes more than 1.0 GB"):
         parse_isolated(tmp_path / "t.csv", None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "separator", "marked"),
+    [
+        ("cp1252", ";", True),
+        ("utf-8-sig", ";", True),
+        ("utf-8-sig", ",", True),
+        ("utf-8", "|", False),
+    ],
+)
+def test_a_csv_goes_back_as_it_came(tmp_path, encoding, separator, marked):
+    """German Excel splits cells at ; alone, and takes what has no BOM for cp1252."""
+    lines = [separator.join(("Nummer", "Text")), *(f"{i}{separator}schön {i}" for i in range(12))]
+    (tmp_path / "t.csv").write_bytes("\r\n".join(lines).encode(encoding))
+    study = gw.Study.create(tmp_path / "s.db", pool=tmp_path / "t.csv", classes=["gut", "übel"])
+    study.tell_many([(i, ["gut", "übel"][i % 2]) for i in range(12)])
+    study.export(tmp_path / "l.csv")
+    study.write_predictions(tmp_path / "p.csv")
+    for name in ("l.csv", "p.csv"):
+        content = (tmp_path / name).read_bytes()
+        assert content.startswith(b"\xef\xbb\xbf") == marked
+        frame = pl.read_csv(content, separator=separator)
+        assert frame["Text"].to_list() == [f"schön {i}" for i in range(12)]
+        assert set(frame["label"]) == {"gut", "übel"}
+    assert study.import_labels(tmp_path / "l.csv").same == 12

@@ -351,8 +351,7 @@ class State:
         several = table.row.in_(sa.select(ROWS.c.row).where(ROWS.c.n > 1))
         answers = table.label.not_in((SKIPPED, WITHDRAWN))
         # Nothing of what stands now was replaced, and when it was said is not asked.
-        told = ("by", "label", "row")
-        names = (table[name] if name in told else sa.literal(0) for name in NAMES)
+        names = (table[n] if n in ("by", "label", "row") else sa.literal(0) for n in NAMES)
         query = sa.select(*names).where(several, answers, table.ended.is_(None))
         lines = self.reader.rows(query.order_by(table.row))
         return Columns(Said().grown([lines], self.seq), self.seq)

@@ -485,7 +485,7 @@ class Study:
             frame = exchange.answers_table(self.state)
         else:
             frame = exchange.labels_table(self.state, self.pool.checked())
-        write_table(frame, path, raw=raw, force=force)
+        write_table(frame, path, raw=raw, force=force, like=self.pool.table)
         return frame.height
 
     def exported(self, what: str, *, by: str) -> None:
@@ -519,7 +519,7 @@ class Study:
             frame = exchange.pool_predictions(now)
         else:
             frame = exchange.table_predictions(self.model, table)
-        write_table(frame, path, raw=raw, force=force)
+        write_table(frame, path, raw=raw, force=force, like=self.pool.table)
         return frame.height
 
     def backup(self, path: Place, *, force: bool = False) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import polars.selectors as cs
 from goalward.core.arguments import needing
 from goalward.core.files import refuse_existing, refuse_inputs, whole_file
 from goalward.errors import BadInput, DataMissing
-from goalward.studio.tables.read import read_table, suffix_of
+from goalward.studio.tables.read import Format, read_table, suffix_of
 
 PER_SECOND = {"ms": 3, "us": 6, "ns": 9}
 """Digits after the point of a second, by the unit of a column."""
@@ -188,8 +189,7 @@ def label_column(column: pl.Series) -> list[Any]:
 WRITTEN = (".csv", ".tsv", ".xlsx", ".jsonl", ".parquet")
 EXCEL_ROWS, EXCEL_COLUMNS, EXCEL_CELL = 2**20 - 1, 2**14, 2**15 - 1
 """Limits of an Excel sheet below its header, and the characters of a cell."""
-DAY = "yyyy-mm-dd"
-FORM = {"default_date_format": f"{DAY} hh:mm:ss"}
+TIMES = {pl.Date: "yyyy-mm-dd", pl.Datetime: "yyyy-mm-dd hh:mm:ss"}
 
 
 def check_target(
@@ -207,13 +207,19 @@ def check_target(
 
 
 def write_table(
-    frame: pl.DataFrame, path: str | Path, *, raw: bool = False, force: bool = False
+    frame: pl.DataFrame,
+    path: str | Path,
+    *,
+    raw: bool = False,
+    force: bool = False,
+    like: Any = None,
 ) -> None:
     """Write a frame as .csv, .tsv, .xlsx, .jsonl or .parquet: whole, or not at all.
 
+    A CSV is written `like` a loaded table: by its separator, with a BOM where it was not plain UTF-8.
     Parquet keeps every type; elsewhere bytes become base64, times ISO 8601, and lists JSON. By default a
-    text of a CSV that starts like a formula gets a ' in front, which `goalward import` removes; `raw` keeps
-    it as it is. `force` replaces an existing file, otherwise `WouldOverwrite`.
+    text of a CSV that starts like a formula gets a ' in front, which `goalward import` removes; `raw`
+    keeps it as it is. `force` replaces an existing file, otherwise `WouldOverwrite`.
     """
     path = Path(path)
     check_target(path, force=force)
@@ -227,7 +233,10 @@ def write_table(
             _write_workbook(frame, partial, path.name)
         else:
             shown = as_text(frame) if raw else escaped(frame)
-            shown.write_csv(partial, separator="\t" if suffix == ".tsv" else ",")
+            how = Format() if like is None else like.source
+            own = how.separator if how.separator in (";", "|") else ","
+            own, marked = "\t" if suffix == ".tsv" else own, how.encoding not in (None, "utf-8")
+            shown.write_csv(partial, separator=own, include_bom=marked)
 
 
 def _write_workbook(frame: pl.DataFrame, path: Path, name: str) -> None:
@@ -236,8 +245,7 @@ def _write_workbook(frame: pl.DataFrame, path: Path, name: str) -> None:
         from xlsxwriter import Workbook, exceptions
     # Excel knows no dates before 1900, and no zones.
     times = frame.select(cs.date() | cs.datetime(time_zone=None))
-    kept = [time for time in times if not (time.dt.year() < 1900).any()]
-    shown = as_text(frame).with_columns(kept)
+    shown = as_text(frame).with_columns(t for t in times if not (t.dt.year() < 1900).any())
     lengths = shown.select(cs.string().str.len_chars().max().fill_null(0))
     longest = max(lengths.row(0), default=0) if lengths.width else 0
     if frame.height > EXCEL_ROWS or frame.width > EXCEL_COLUMNS or longest > EXCEL_CELL:
@@ -248,16 +256,13 @@ def _write_workbook(frame: pl.DataFrame, path: Path, name: str) -> None:
         )
     plain = {"strings_to_formulas": False, "strings_to_urls": False, "constant_memory": True}
     try:
-        with path.open("wb") as file, Workbook(file, plain | FORM) as book:
-            sheet, day = book.add_worksheet("Table"), book.add_format({"num_format": DAY})
-            looks = [day if kind == pl.Date else None for kind in shown.dtypes]
-            for column, kind in enumerate(shown.dtypes):
-                if kind.is_temporal():  # a narrow column shows no date
-                    sheet.set_column(column, column, 11 if kind == pl.Date else 19)
-            sheet.write_row(0, 0, shown.columns)
-            for at, row in enumerate(shown.iter_rows(), start=1):
-                for column, (value, look) in enumerate(zip(row, looks, strict=True)):
-                    sheet.write(at, column, _cell(value), look)
+        with path.open("wb") as file, Workbook(file, plain) as book:
+            sheet = book.add_worksheet("Table")
+            for at, kind in enumerate(shown.dtypes):  # a narrow column shows no date
+                look = {"num_format": TIMES.get(kind.base_type(), "General")}
+                sheet.set_column(at, at, 19, book.add_format(look))
+            for at, row in enumerate(chain([shown.columns], shown.iter_rows())):
+                sheet.write_row(at, 0, map(_cell, row))
     except exceptions.FileCreateError as error:
         raise error.args[0] from error  # as the system said it
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -254,7 +255,7 @@ def _detected(content: bytes) -> str:
     if 0 not in content[:2]:
         with suppress(UnicodeDecodeError):
             content.decode()
-            return "utf-8"
+            return "utf-8-sig" if content.startswith(codecs.BOM_UTF8) else "utf-8"
     match = from_bytes(content, cp_isolation=ENCODINGS[:-1] if 0 in content else ENCODINGS).best()
     return match.encoding.replace("_", "-") if match else "utf-8"
 
