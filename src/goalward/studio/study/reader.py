@@ -36,7 +36,7 @@ class Reader:
         self.run = run
         self._events: dict[int, Any] = {}
         self._rounds: list[tuple[int, Ranked]] = []
-        self._view: tuple[int, dict[str, Any]] = (0, {})
+        self._views: dict[int, dict[str, Any]] = {}
         self._settings: Settings | None = None
         self._said: Said | None = None
         self._counting = threading.Lock()
@@ -46,13 +46,12 @@ class Reader:
         """Return a reader within a transaction."""
         reader = Reader(lambda work: work(connection))
         reader._events, reader._rounds, reader._said = self._events, self._rounds, self._said
+        reader._views = self._views
         return reader
 
     def rows(self, query: sa.Select[Any], **values: Any) -> list[Any]:
         # As the driver gives them: wrapping a million rows would take twice as long.
-        return list(
-            self.run(lambda connection: connection.execute(query, values).cursor.fetchall())
-        )
+        return list(self.run(lambda c: c.execute(query, values).cursor.fetchall()))
 
     def event(self, seq: int) -> Any:
         if seq not in self._events:
@@ -69,14 +68,16 @@ class Reader:
 
     def view(self, seq: int) -> dict[str, Any]:
         """Return what pages look up of the newest ranking; nothing of earlier ones."""
-        if self._view[0] != seq:
+        found = self._views.get(seq)
+        if found is None:
             query = sa.select(RANKINGS.c.view).where(RANKINGS.c.seq == seq)
             content = b"".join(part for row in self.rows(query) for part in row if part)
             digest, text = content[:64], content[64:]
             # What was damaged is made again with the next ranking.
-            whole = sha256(text).hexdigest().encode() == digest
-            self._view = seq, json.loads(text) if whole else {}
-        return self._view[1]
+            found = json.loads(text) if sha256(text).hexdigest().encode() == digest else {}
+            self._views.clear()
+            self._views[seq] = found
+        return found
 
     def rounds(self, last: int) -> Sequence[tuple[int, Ranked]]:
         """Return number and summary of the rankings up to one."""
@@ -86,9 +87,7 @@ class Reader:
             since = next((seq for seq, r in known if r.stop_set), last)
             query = sa.select(table.seq, table.summary).order_by(table.seq)
             query = query.where(table.seq >= (since if known else 0))
-            new: list[tuple[int, Any]] = [
-                (seq, parsed(seq, body)) for seq, body in self.rows(query)
-            ]
+            new: list[tuple[int, Any]] = [(s, parsed(s, body)) for s, body in self.rows(query)]
             known = self._rounds = [*(r for r in known if r[0] < new[0][0]), *new]
         while known and known[-1][0] > last:
             known = known[:-1]
