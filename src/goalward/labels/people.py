@@ -116,8 +116,8 @@ class DawidSkene:
         table[inner, people[~alone]] = labels[~alone] + 1
         # As bytes: by axis, numpy would compare a row's columns one by one.
         lines = table.view(f"V{4 * table.shape[1]}").ravel()
-        _, first, at, counts = np.unique(lines, True, True, True)
-        unique, pattern[several] = table[first], A * K + at
+        unique, at, counts = np.unique(lines, return_inverse=True, return_counts=True)
+        unique, pattern[several] = unique.view(np.int32).reshape(-1, table.shape[1]), A * K + at
         shared = np.count_nonzero(unique, axis=1) > 1
         weights, answers = counts[shared, None], _listed(unique[shared])
         heard = np.bincount(answers[1], weights=weights[answers[0], 0], minlength=A)

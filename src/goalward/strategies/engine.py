@@ -22,14 +22,7 @@ from goalward.labels import warn_if_vacuous
 from goalward.models import Fitted, Labelled
 from goalward.models.fitted import MAPPED
 from goalward.strategies.selectors import Best
-from goalward.utility.utility import (
-    RowScores,
-    Rule,
-    block_size,
-    check_scores,
-    chunk_rows,
-    stacked,
-)
+from goalward.utility.utility import RowScores, Rule, block_size, check_scores, chunk_rows, stacked
 
 if TYPE_CHECKING:
     from goalward.strategies.strategy import Request

@@ -291,11 +291,14 @@ def test_cells_of_every_kind_come_back_from_a_workbook(tmp_path):
     back = read_table(tmp_path / "t.xlsx")
     assert back.drop("large").equals(frame.drop("large"))
     assert [str(cell) for cell in back["large"]] == [str(cell) for cell in frame["large"]]
-    old = pl.DataFrame({"day": [date(1899, 1, 1)], "zone": [datetime(2026, 1, 2, tzinfo=UTC)]})
+    fine = [datetime(2026, 1, 2, 0, 0, 0, 1234)]
+    old = {"day": [date(1899, 1, 1)], "zone": [datetime(2026, 1, 2, tzinfo=UTC)], "fine": fine}
+    old = pl.DataFrame(old)
     write_table(old, tmp_path / "old.xlsx")
     assert read_table(tmp_path / "old.xlsx").row(0) == (
         "1899-01-01",
         "2026-01-02T00:00:00.000000+00:00",
+        "2026-01-02T00:00:00.001234",
     )
     with zipfile.ZipFile(tmp_path / "t.xlsx") as archive:
         assert b"<f>" not in archive.read("xl/worksheets/sheet1.xml")
@@ -493,3 +496,6 @@ def test_a_csv_goes_back_as_it_came(tmp_path, encoding, separator, marked):
         assert frame["Text"].to_list() == [f"schön {i}" for i in range(12)]
         assert set(frame["label"]) == {"gut", "übel"}
     assert study.import_labels(tmp_path / "l.csv").same == 12
+    (tmp_path / "t.csv").rename(tmp_path / "moved.csv")
+    with gw.Study.open(tmp_path / "s.db") as again:  # who said what is read without the table
+        assert again.export(tmp_path / "every.csv", every=True) == 12

@@ -14,13 +14,7 @@ import numpy as np
 
 from goalward.core.arrays import to_numpy
 from goalward.core.files import whole_file
-from goalward.errors import (
-    BadParameter,
-    Empty,
-    LabelStudioError,
-    StudyExists,
-    UnknownLabel,
-)
+from goalward.errors import BadParameter, Empty, LabelStudioError, StudyExists, UnknownLabel
 from goalward.studio.label_studio.client import Client
 from goalward.studio.label_studio.config import LabelConfig
 from goalward.studio.store.database import file_of, located

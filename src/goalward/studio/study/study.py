@@ -39,6 +39,7 @@ from goalward.studio.study.state import State
 from goalward.studio.study.why import Why, explain
 from goalward.studio.tables.cells import check_target, texts, write_table
 from goalward.studio.tables.encoder import Tick, silent
+from goalward.studio.tables.read import Format
 from goalward.studio.tables.table import Table
 from goalward.utility.known_labels import Todo
 
@@ -485,7 +486,12 @@ class Study:
             frame = exchange.answers_table(self.state)
         else:
             frame = exchange.labels_table(self.state, self.pool.checked())
-        write_table(frame, path, raw=raw, force=force, like=self.pool.table)
+        return self._saved(frame, path, raw=raw, force=force)
+
+    def _saved(self, frame: pl.DataFrame, path: Place, **how: Any) -> int:
+        known = self.state.pool
+        like = Format(known.get("encoding"), known.get("separator"))
+        write_table(frame, path, like=like, **how)
         return frame.height
 
     def exported(self, what: str, *, by: str) -> None:
@@ -519,8 +525,7 @@ class Study:
             frame = exchange.pool_predictions(now)
         else:
             frame = exchange.table_predictions(self.model, table)
-        write_table(frame, path, raw=raw, force=force, like=self.pool.table)
-        return frame.height
+        return self._saved(frame, path, raw=raw, force=force)
 
     def backup(self, path: Place, *, force: bool = False) -> int:
         """Write the study, without a table it points to, to a file and return its number of events."""

@@ -212,13 +212,13 @@ def write_table(
     *,
     raw: bool = False,
     force: bool = False,
-    like: Any = None,
+    like: Format | None = None,
 ) -> None:
     """Write a frame as .csv, .tsv, .xlsx, .jsonl or .parquet: whole, or not at all.
 
-    A CSV is written `like` a loaded table: by its separator, with a BOM where it was not plain UTF-8.
-    Parquet keeps every type; elsewhere bytes become base64, times ISO 8601, and lists JSON. By default a
-    text of a CSV that starts like a formula gets a ' in front, which `goalward import` removes; `raw`
+    A CSV is written `like` another file: by its separator, with a BOM where that was not plain UTF-8.
+    Parquet keeps every type; elsewhere bytes become base64, times ISO 8601 but for those Excel can hold,
+    and lists JSON. By default a text of a CSV that starts like a formula gets a ' in front, which `goalward import` removes; `raw`
     keeps it as it is. `force` replaces an existing file, otherwise `WouldOverwrite`.
     """
     path = Path(path)
@@ -233,7 +233,7 @@ def write_table(
             _write_workbook(frame, partial, path.name)
         else:
             shown = as_text(frame) if raw else escaped(frame)
-            how = Format() if like is None else like.source
+            how = like or Format()
             own = how.separator if how.separator in (";", "|") else ","
             own, marked = "\t" if suffix == ".tsv" else own, how.encoding not in (None, "utf-8")
             shown.write_csv(partial, separator=own, include_bom=marked)
@@ -243,9 +243,10 @@ def _write_workbook(frame: pl.DataFrame, path: Path, name: str) -> None:
     """Write an Excel file of one sheet: dates are dates, and texts are never formulas."""
     with needing("An Excel file"):
         from xlsxwriter import Workbook, exceptions
-    # Excel knows no dates before 1900, and no zones.
+    # Excel knows no dates before 1900, no zones, and nothing below a millisecond.
     times = frame.select(cs.date() | cs.datetime(time_zone=None))
-    shown = as_text(frame).with_columns(t for t in times if not (t.dt.year() < 1900).any())
+    fits = lambda t: ((t.dt.year() >= 1900) & (t.cast(pl.Datetime("ms")).cast(t.dtype) == t)).all()
+    shown = as_text(frame).with_columns(filter(fits, times))
     lengths = shown.select(cs.string().str.len_chars().max().fill_null(0))
     longest = max(lengths.row(0), default=0) if lengths.width else 0
     if frame.height > EXCEL_ROWS or frame.width > EXCEL_COLUMNS or longest > EXCEL_CELL:
